@@ -11,7 +11,7 @@
 static const struct key {
     const char *name, *help;
     size_t offset; /* offset of an int in struct policy_choice */
-    int min, max;  /* max 0: the allocator, a word */
+    int min, max;
 } keys[] = {
     {"sinks", "first units that are always kept", offsetof(struct policy_choice, sinks), 0,
      1 << 24},
@@ -19,8 +19,6 @@ static const struct key {
      offsetof(struct policy_choice, stabilizers), 0, 1 << 24},
     {"reserve", "units for an answer before eviction starts inside it",
      offsetof(struct policy_choice, reserve), 0, 1 << 24},
-    {"allocator", "which heads share a budget: uniform (none), ada (of a layer), global (all)",
-     offsetof(struct policy_choice, allocator), 0, 0},
     {"floor", "percent of a budget that a head keeps before heads share the rest (kvpress)",
      offsetof(struct policy_choice, floor), 0, 100},
     {"recency", "keeper: a unit of age A scores at least log(budget / (N A)); 0 = its own score",
@@ -87,16 +85,6 @@ static bool copy_word(char out[WORD_MAX], const char *text, size_t n)
     return n > 0;
 }
 
-static int read_allocator(struct policy_choice *c, const char *text, struct err *e)
-{
-    enum policy_allocator a;
-    if (!policy_allocator_named(text, &a))
-        return err_set(e, ERR_USAGE, "--policy: allocator=%s: expected uniform, ada or global",
-                       text);
-    c->allocator = (int)a;
-    return 0;
-}
-
 /* "sinks=4" */
 static int read_key(struct policy_choice *c, const char *text, size_t n, struct err *e)
 {
@@ -108,7 +96,6 @@ static int read_key(struct policy_choice *c, const char *text, size_t n, struct 
     const struct key *k = keys;
     while (k < keys + N_KEYS && strcmp(k->name, name)) k++;
     if (k == keys + N_KEYS) return unknown_key(name, e);
-    if (!k->max) return read_allocator(c, value, e);
     int64_t number;
     if (!options_size(value, &number) || number < k->min || number > k->max)
         return err_set(e, ERR_USAGE, "--policy: %s=%s: expected a whole number from %d to %d", name,
@@ -156,11 +143,7 @@ void options_policy_print(const struct policy_choice *c, struct str *out)
         int v = *field(&copy, &keys[i]);
         if (v < 0) continue;
         if (before == ':' && !c->row) str_puts(out, AUTO);
-        str_printf(out, "%c%s=", before, keys[i].name);
+        str_printf(out, "%c%s=%d", before, keys[i].name, v);
         before = ',';
-        if (keys[i].max)
-            str_printf(out, "%d", v);
-        else
-            str_puts(out, policy_allocator_name((enum policy_allocator)v));
     }
 }

@@ -114,25 +114,11 @@ void cache_clear(struct cache *c)
     if (c->windows) cache_clear(c->windows);
 }
 
-/* ---- shared regions -------------------------------------------------------------------------- */
-
-struct region {
-    int first, end; /* heads */
-    size_t slot0, n_slots;
-};
-
-/* The region of a layer; with CACHE_MODEL all layers use that of layer 0. */
-static struct region region_of(const struct cache *c, int layer)
-{
-    const struct cache_shape *s = &c->shape;
-    if (s->share == CACHE_MODEL) return (struct region){0, cache_n_heads(c), 0, cache_slots(s)};
-    const size_t n = (size_t)s->n_head * (size_t)s->capacity;
-    return (struct region){layer * s->n_head, (layer + 1) * s->n_head, (size_t)layer * n, n};
-}
+/* ---- shared slots ---------------------------------------------------------------------------- */
 
 struct layout {
     struct cache *c;
-    int first, end, free_each;
+    int free_each;
     bool units;
 };
 
@@ -166,26 +152,27 @@ static void move_head(const struct layout *l, struct cache_head *h)
 static void move_heads(void *ctx, int part, int thread)
 {
     const struct layout *l = ctx;
-    struct cache_head *heads = l->c->kv_heads, *h = &heads[l->first + part], *end = h + 1;
+    struct cache_head *heads = l->c->kv_heads, *h = &heads[part], *end = h + 1;
     (void)thread;
     if (!h->moves_alone) return;
-    while (end < heads + l->end && !end->moves_alone) end++;
+    while (end < heads + cache_n_heads(l->c) && !end->moves_alone) end++;
     for (ptrdiff_t i = 0; i < end - h; i++)
         if (h[i].next_slot0 <= h[i].slot0) move_head(l, &h[i]);
     for (ptrdiff_t i = end - h; i-- > 0;)
         if (h[i].next_slot0 > h[i].slot0) move_head(l, &h[i]);
 }
 
-/* Heads keep their order in the region. false = no room for the coming units. */
-static bool lay_out(struct cache *c, const struct region *r, bool units, struct pool *p)
+/* Heads keep their order in the pool. false = no room for the coming units. */
+static bool lay_out(struct cache *c, bool units, struct pool *p)
 {
-    struct layout l = {c, r->first, r->end, 0, units};
-    size_t used = 0, to = r->slot0, before = 0; /* where the heads before end, then or now */
-    for (int i = r->first; i < r->end; i++)
-        used += (size_t)(c->kv_heads[i].len + c->kv_heads[i].coming);
-    if (used > r->n_slots) return false;
-    l.free_each = (int)((r->n_slots - used) / (size_t)(r->end - r->first));
-    for (int i = r->first; i < r->end; i++) {
+    const int n = cache_n_heads(c);
+    const size_t n_slots = cache_slots(&c->shape);
+    struct layout l = {c, 0, units};
+    size_t used = 0, to = 0, before = 0; /* where the heads before end, then or now */
+    for (int i = 0; i < n; i++) used += (size_t)(c->kv_heads[i].len + c->kv_heads[i].coming);
+    if (used > n_slots) return false;
+    l.free_each = (int)((n_slots - used) / (size_t)n);
+    for (int i = 0; i < n; i++) {
         struct cache_head *h = &c->kv_heads[i];
         h->next_slot0 = to;
         h->moves_alone = before <= to && before <= h->slot0;
@@ -193,32 +180,27 @@ static bool lay_out(struct cache *c, const struct region *r, bool units, struct 
         before = (h->slot0 > h->next_slot0 ? h->slot0 : h->next_slot0) + (size_t)h->len;
     }
     if (p)
-        pool_run(p, r->end - r->first, move_heads, &l);
+        pool_run(p, n, move_heads, &l);
     else
-        for (int i = 0; i < r->end - r->first; i++) move_heads(&l, i, 0);
+        for (int i = 0; i < n; i++) move_heads(&l, i, 0);
     return true;
 }
 
 void cache_layout(struct cache *c, bool units, struct pool *p)
 {
     c->n_tried = 0;
-    int n = c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
-    for (int i = 0; c->shape.share != CACHE_HEAD && i < n; i++) {
-        struct region r = region_of(c, i);
-        lay_out(c, &r, units, p);
-    }
+    if (c->shape.shared) lay_out(c, units, p);
 }
 
 static bool make_room(struct cache *c, int layer)
 {
-    struct region r = region_of(c, layer);
-    bool ok = true, possible = c->shape.share != CACHE_HEAD;
+    bool ok = true, possible = c->shape.shared;
     for (int i = 0; i < c->shape.n_head; i++) {
         const struct cache_head *h = cache_head(c, layer, i);
         ok = ok && h->coming <= h->capacity - h->len;
         possible = possible && h->len + h->coming <= cache_head_max(&c->shape);
     }
-    return ok || (possible && lay_out(c, &r, true, NULL));
+    return ok || (possible && lay_out(c, true, NULL));
 }
 
 bool cache_make_room(struct cache *c)

@@ -7,8 +7,8 @@
  *
  *   capacity = budget + chunk + reserve     (plan.h)
  *
- * Heads that share a budget (Ada-KV) share a region of the pool: each gets the slots of its units
- * and an equal part of the free slots. So the room to append is the same for all of them, and
+ * Heads that share a budget share the pool: each gets the slots of its units and an equal part of
+ * the free slots. So the room to append is the same for all of them, and
  * depends on their lengths alone: a cache that was saved and loaded has the same room.
  *
  * Layers with windows have a separate cache, `windows`, with the same number of positions. It
@@ -29,20 +29,13 @@
 #include "runtime/cache/recurrent_state.h"
 #include "runtime/cache/retention.h"
 
-/* the heads that share a region of the pool */
-enum cache_share {
-    CACHE_HEAD,  /* none: every head of a layer has the same slots */
-    CACHE_LAYER, /* the heads of a layer */
-    CACHE_MODEL, /* all heads */
-};
-
 struct cache_shape {
     int n_layer, n_head; /* KV heads */
     int head_dim;
     enum kn_kv k_type, v_type;
-    int capacity; /* slots per head, on average if heads share */
-    int head_max; /* maximum slots of one head, if heads share */
-    enum cache_share share;
+    bool shared;  /* all heads share the slots; else each has the same number */
+    int capacity; /* slots per head, on average if they are shared */
+    int head_max; /* maximum slots of one head, if they are shared */
     struct cache_windows {
         int n_layer; /* layers with windows; 0 = none */
         int n_head, head_dim;

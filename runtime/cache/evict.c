@@ -15,9 +15,7 @@
 /* Scores as integers in the same order; -0 and 0 are the same. */
 static int32_t key_of(float score)
 {
-    int32_t i;
-    score += 0.0f;
-    memcpy(&i, &score, sizeof i);
+    int32_t i = (int32_t)kn_bits_from_float(score + 0.0f);
     i ^= i >> 31 & INT32_MAX;
     return isnan(score) ? KEY_NAN : i;
 }
@@ -247,9 +245,8 @@ int evict_safe(const struct evict_rule *rule)
  * Mitchell's (1962), linear between powers of two. */
 static float least_score(uint32_t age, float recency)
 {
-    float x = (float)age * recency;
-    int32_t bits; /* 2^23 log2 x, and 127 */
-    memcpy(&bits, &x, sizeof bits);
+    /* 2^23 log2 x, and 127 */
+    const int32_t bits = (int32_t)kn_bits_from_float((float)age * recency);
     return -(float)(bits - 0x3f800000) * (0.693147181f / (1 << 23));
 }
 
@@ -278,35 +275,28 @@ static void enter_head(void *ctx, int index, int thread)
         mark(j, index, line_of(j, index, max), false, KEY_NEVER);
 }
 
-static int n_groups(const struct cache *c)
+struct evict_share evict_share(const struct cache *c, const struct evict_rule *rule)
 {
-    return c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
-}
-
-struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int layer)
-{
-    bool all = c->shape.share == CACHE_MODEL;
-    int64_t budget, may_stay = 0;
+    int64_t budget = (int64_t)cache_n_heads(c) * rule->budget, may_stay = 0;
     int max = rule->head_budget_max ? rule->head_budget_max : INT_MAX;
-    struct evict_group g = {.first = all ? 0 : layer * c->shape.n_head};
-    g.end = all ? cache_n_heads(c) : g.first + c->shape.n_head;
-    budget = (int64_t)(g.end - g.first) * rule->budget;
-    for (int i = g.first; i < g.end; i++) {
+    struct evict_share s = {0};
+    for (int i = 0; i < cache_n_heads(c); i++) {
         int len = c->kv_heads[i].len;
-        g.units += len;
+        s.units += len;
         may_stay += len < max ? len : max;
     }
-    g.keep = budget < may_stay ? budget : may_stay;
-    return g;
+    s.keep = budget < may_stay ? budget : may_stay;
+    return s;
 }
 
-/* Sets the lines of a group's heads: units above them stay. */
-static void choose_in_group(const struct job *j, struct evict_group g)
+/* Sets the lines of heads that share: units above them stay. */
+static void choose_shared(const struct job *j, struct evict_share s)
 {
+    const int n = cache_n_heads(j->c);
     struct cut cut = {KEY_NEVER, 0, 0}; /* nothing is evicted */
-    if (g.units > g.keep) cut = cut_keys(j, g.first, g.end, g.keep);
+    if (s.units > s.keep) cut = cut_keys(j, 0, n, s.keep);
     bool all = cut.equal == cut.all;
-    for (int i = g.first; i < g.end; i++) {
+    for (int i = 0; i < n; i++) {
         int last = all ? INT_MAX : last_equal(j, i, cut.key, &cut.equal);
         j->c->kv_heads[i].line = (struct cache_line){cut.key, last};
     }
@@ -316,13 +306,8 @@ static void choose_in_group(const struct job *j, struct evict_group g)
 
 bool evict_needed(const struct cache *c, const struct evict_rule *rule)
 {
-    if (c->shape.share != CACHE_HEAD) {
-        for (int i = 0; i < n_groups(c); i++) {
-            struct evict_group g = evict_group(c, rule, i);
-            if (g.units > g.keep) return true;
-        }
-        return false;
-    }
+    const struct evict_share s = evict_share(c, rule);
+    if (c->shape.shared) return s.units > s.keep;
     for (int i = 0; i < cache_n_heads(c); i++)
         if (c->kv_heads[i].len > rule->budget) return true;
     return false;
@@ -334,11 +319,11 @@ int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
     struct job job = {c, rule, slots, evict_newest(rule)};
     int64_t before = cache_units(c);
     c->n_tried = 0;
-    if (c->shape.share == CACHE_HEAD) {
+    if (!c->shape.shared) {
         pool_run(p, cache_n_heads(c), evict_head, &job);
     } else {
         pool_run(p, cache_n_heads(c), enter_head, &job);
-        for (int i = 0; i < n_groups(c); i++) choose_in_group(&job, evict_group(c, rule, i));
+        choose_shared(&job, evict_share(c, rule));
         pool_run(p, cache_n_heads(c), compact, &job);
         cache_layout(c, true, p);
     }

@@ -5,7 +5,7 @@
  * are resolved in favour of the lower head, then of the older unit, so that a run repeats.
  * Survivors keep their order: slot order is position order.
  *
- * Heads that share a region of the pool (cache.h) share its budget: their units compete. A
+ * Heads that share the slots (cache.h) share the budget: their units compete. A
  * safeguard for heads with low scores: each head keeps its own best units, up to floor_pct of a
  * budget, before the others compete (kvpress). No head gets more than `head_budget_max`.
  *
@@ -58,16 +58,14 @@ union evict_slot {
     int32_t key;
 };
 
-/* Whether any head, or group of heads that share, is over its budget. */
+/* Whether any head, or all if they share, is over its budget. */
 bool evict_needed(const struct cache *c, const struct evict_rule *rule);
 
-/* Heads [first, end) that share, and how many of their units stay. */
-struct evict_group {
-    int first, end;
+/* If heads share: their units, and how many of these stay. */
+struct evict_share {
     int64_t units, keep;
 };
-/* One layer's group; all heads, where all share. */
-struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int layer);
+struct evict_share evict_share(const struct cache *c, const struct evict_rule *rule);
 
 /* If heads share: how many of a head's best units stay whatever the other heads have. */
 int evict_safe(const struct evict_rule *rule);

@@ -24,7 +24,7 @@ static const struct policy table[] = {
      .about = "trained retaining heads (Locret)"},
     {.name = "keeper",
      .scorer = POLICY_CIS,
-     .allocator = POLICY_GLOBAL,
+     .shared = true,
      .sinks = 4,
      .stabilizer_pct = 12,
      .near_duplicates = true,
@@ -38,7 +38,7 @@ static const struct policy table[] = {
      .about = "keys that differ most from the others (KeyDiff)"},
     {.name = "keydiff+global",
      .scorer = POLICY_KEYS,
-     .allocator = POLICY_GLOBAL,
+     .shared = true,
      .sinks = 4,
      .stabilizer_pct = 25,
      .floor_pct = POLICY_FLOOR_PCT,
@@ -77,7 +77,6 @@ struct policy_choice policy_choice(const char *name)
 {
     return (struct policy_choice){
         .row = name ? policy_named(name) : NULL,
-        .allocator = -1,
         .sinks = -1,
         .stabilizers = -1,
         .reserve = -1,
@@ -91,23 +90,6 @@ const char *policy_default(bool has_heads, bool comparable)
 {
     if (has_heads) return comparable ? "keeper" : "locret";
     return "keydiff+global";
-}
-
-static const char *const allocators[] = {"uniform", "ada", "global"};
-
-const char *policy_allocator_name(enum policy_allocator a)
-{
-    return allocators[a];
-}
-
-bool policy_allocator_named(const char *name, enum policy_allocator *out)
-{
-    for (int i = 0; i < (int)(sizeof allocators / sizeof *allocators); i++)
-        if (!strcmp(name, allocators[i])) {
-            *out = (enum policy_allocator)i;
-            return true;
-        }
-    return false;
 }
 
 float policy_score(const struct policy *p, uint64_t seed, int head, int64_t position)

@@ -1,5 +1,5 @@
-/* policy: decides which cache units are kept. A policy is a row of one table, composed of a scorer,
- * an allocator and protections; the named systems of the papers are rows, and no other code knows
+/* policy: decides which cache units are kept. A policy is a row of one table, composed of a scorer
+ * and protections; the named systems of the papers are rows, and no other code knows
  * their names. score.c computes scores, evict.h selects the survivors. */
 #ifndef RETAIN_RUNTIME_CACHE_POLICY_H
 #define RETAIN_RUNTIME_CACHE_POLICY_H
@@ -17,19 +17,13 @@ enum policy_scorer {
     POLICY_KEYS,     /* distance from the average key (KeyDiff, arXiv 2504.15364) */
 };
 
-enum policy_allocator {
-    POLICY_UNIFORM, /* every head of every layer gets the same budget */
-    POLICY_ADA,     /* the heads of a layer share its budget (Ada-KV, arXiv 2407.11550) */
-    POLICY_GLOBAL,  /* all heads of all layers share one budget (KVzip, arXiv 2505.23416) */
-};
-
 #define POLICY_FLOOR_PCT 10 /* kvpress's alpha_safeguard is 20 */
 
 struct policy {
     const char *name;
     enum policy_scorer scorer;
-    enum policy_allocator allocator;
-    int sinks;            /* first units of the conversation, always kept */
+    bool shared; /* all heads share one budget, as a layer's do in Ada-KV (arXiv 2407.11550) */
+    int sinks;   /* first units of the conversation, always kept */
     int stabilizer_pct;   /* newest units, always kept, in percent of the budget */
     bool near_duplicates; /* near-duplicate units share one score (score.c) */
     /* If heads share a budget: see evict.h, in percent. */
@@ -47,7 +41,6 @@ const char *policy_default(bool has_heads, bool comparable);
 /* A row and the user's changes to it. Numbers: -1 = not changed. */
 struct policy_choice {
     const struct policy *row; /* NULL = the plan chooses one */
-    int allocator;            /* enum policy_allocator */
     int floor;                /* as in struct policy */
     int recency;
     int sinks;
@@ -58,10 +51,6 @@ struct policy_choice {
 
 /* The row of that name with nothing changed; NULL and unknown names: no row. */
 struct policy_choice policy_choice(const char *name);
-
-/* "uniform", "ada", "global"; false for an unknown name. */
-bool policy_allocator_named(const char *name, enum policy_allocator *out);
-const char *policy_allocator_name(enum policy_allocator a);
 
 /* Score of the unit of (head, position) for scorers that need neither model nor attention.
  * head counts over all layers. */

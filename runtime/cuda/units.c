@@ -25,7 +25,7 @@ static int n_pages(const struct cache_shape *s, int n_layer)
 {
     const size_t heads = (size_t)(n_layer * s->n_head), longest = (size_t)cache_head_max(s);
     size_t slots = heads * (size_t)s->capacity;
-    if (s->share == CACHE_MODEL && n_layer < s->n_layer) /* other layers' heads may have fewer */
+    if (s->shared && n_layer < s->n_layer) /* other layers' heads may have fewer */
         slots = cache_slots(s) < heads * longest ? cache_slots(s) : heads * longest;
     return (int)(slots / CUDA_TILE) + (int)heads;
 }
@@ -389,17 +389,13 @@ int cuda_upload(struct cuda_context *x, struct err *e)
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-static bool shares(const struct cuda_context *x)
-{
-    return x->cache->shape.share != CACHE_HEAD;
-}
-
 /* Converts scores to keys. */
 static void rank(struct cuda_context *x, const struct evict_rule *rule)
 {
     const struct cuda_values values = {x->kv.all, (float *)(void *)x->evict.key, x->evict.part};
     const int pieces = cuda_parts_of(cache_len_max(x->cache), CUDA_PIECE);
-    const bool comparable = shares(x) && x->retaining && retaining_comparable(x->retaining);
+    const bool comparable =
+        x->cache->shape.shared && x->retaining && retaining_comparable(x->retaining);
     const bool near = comparable && x->policy->near_duplicates;
     struct cuda_rank job = {
         .cache = x->kv.all,
@@ -421,7 +417,7 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
                &values);
     } else if (near)
         LAUNCH(x, near_duplicates, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_NEAR_SHARED, &values);
-    if (shares(x)) {
+    if (x->cache->shape.shared) {
         job.safe = evict_safe(rule);
         job.most = rule->head_budget_max;
         job.recency = (float)rule->recency / (float)rule->budget;
@@ -431,16 +427,15 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
     LAUNCH(x, cache_rank, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, &job);
 }
 
-/* How many units of each head's group stay. `keep` is page-locked and must stay valid until the
- * device has read it. */
+/* How many units of each head stay, or of all that share. `keep` is page-locked and must stay valid
+ * until the device has read it. */
 static void put_keep(struct cuda_context *x, const struct evict_rule *rule, int32_t *keep)
 {
-    const int n_head = x->cache->shape.n_head;
+    const struct evict_share all = evict_share(x->cache, rule);
     for (int i = 0; i < x->n_heads; i++) {
-        const int len = x->cache->kv_heads[i].len;
-        struct evict_group g = {.units = len, .keep = rule->budget};
-        if (shares(x)) g = evict_group(x->cache, rule, i / n_head);
-        keep[i] = g.units > g.keep ? (int32_t)g.keep : CUDA_KEEP_ALL;
+        struct evict_share s = {.units = x->cache->kv_heads[i].len, .keep = rule->budget};
+        if (x->cache->shape.shared) s = all;
+        keep[i] = s.units > s.keep ? (int32_t)s.keep : CUDA_KEEP_ALL;
     }
     if (!x->rc)
         x->rc = cuda_put(x->g, x->evict.keep, keep, (size_t)x->n_heads * sizeof *keep, x->e);
@@ -452,9 +447,7 @@ static struct cuda_evict choose(struct cuda_context *x)
     struct cuda_digits job = {.cache = x->kv.all,
                               .key = x->evict.key,
                               .keep = x->evict.keep,
-                              .n_group = x->cache->shape.share == CACHE_MODEL ? x->n_heads
-                                         : shares(x) ? x->cache->shape.n_head
-                                                     : 1,
+                              .n_group = x->cache->shape.shared ? x->n_heads : 1,
                               .total = x->evict.total,
                               .last = x->evict.last};
     for (; job.n_known < 4; job.n_known++)

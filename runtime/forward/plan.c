@@ -116,21 +116,6 @@ static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv
                    text, m->name, odd, KN_GROUP);
 }
 
-/* The policy's row with its changes. A row whose heads share only by the key allocator has
- * kvpress's floor. */
-static void change_rules(struct policy *r, const struct policy_choice *c)
-{
-    if (c->allocator >= 0) r->allocator = (enum policy_allocator)c->allocator;
-    if (c->recency >= 0) r->recency = c->recency;
-    if (c->allocator >= 0) r->floor_pct = POLICY_FLOOR_PCT;
-    if (c->floor >= 0) r->floor_pct = c->floor;
-}
-
-static bool shares(const struct policy *p)
-{
-    return p->allocator != POLICY_UNIFORM;
-}
-
 static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
 {
     const struct retaining *h = q->h;
@@ -138,7 +123,8 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
     p->policy =
         c->row ? c->row : policy_named(policy_default(h != NULL, h && retaining_comparable(h)));
     p->rules = *p->policy;
-    change_rules(&p->rules, c);
+    if (c->recency >= 0) p->rules.recency = c->recency;
+    if (c->floor >= 0) p->rules.floor_pct = c->floor;
     const char *name = p->policy->name;
     if (p->policy->scorer == POLICY_CIS && !h)
         return err_set(e, ERR_USAGE,
@@ -147,14 +133,14 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
                        name, policy_default(false, false));
     if (c->context >= 0 && p->policy->scorer != POLICY_KEEP_ALL)
         return err_set(e, ERR_USAGE, "--policy: context is a key of full; use --budget");
-    bool compares = p->policy->scorer == POLICY_CIS && p->policy->allocator == POLICY_GLOBAL;
+    bool compares = p->policy->scorer == POLICY_CIS && p->policy->shared;
     if (compares && !retaining_comparable(h))
         return err_set(e, ERR_USAGE,
                        "--policy %s needs retaining heads whose scores are comparable across "
                        "heads, as `retain heads train` and `retain heads calibrate` make them; "
                        "choose --policy locret",
                        name);
-    if (p->policy->scorer == POLICY_CIS && shares(&p->rules) && (!h->label_mean || !h->label_std))
+    if (p->policy->scorer == POLICY_CIS && p->rules.shared && (!h->label_mean || !h->label_std))
         return err_set(e, ERR_USAGE,
                        "these retaining heads cannot share a budget: their file has no "
                        "retain.heads.label_mean and label_std, which `retain heads calibrate` "
@@ -246,12 +232,12 @@ static void set_budget(struct plan *p, const struct asked *q, int budget)
     int room = m->n_ctx - p->chunk - p->reserve;
     /* A head that takes budget from others stays within the trained positions; then the mean does
      * too. */
-    if (shares(&p->rules) && budget > room && room >= PLAN_BUDGET_MIN) budget = room;
+    if (p->rules.shared && budget > room && room >= PLAN_BUDGET_MIN) budget = room;
     p->budget = budget;
     set_protection(p, q);
     p->capacity = p->policy->scorer == POLICY_KEEP_ALL ? budget : budget + p->chunk + p->reserve;
     int most = smaller(HEAD_BUDGETS_MAX * budget, smaller(HEAD_POSITIONS_MAX(m->n_ctx), room));
-    p->budget_max = p->rules.allocator == POLICY_UNIFORM || most < budget ? budget : most;
+    p->budget_max = p->rules.shared && most >= budget ? most : budget;
 }
 
 /* The most units of one head while it is read. */
@@ -263,18 +249,15 @@ static int longest_head(const struct plan *p)
 
 struct cache_shape plan_shape(const struct plan *p, const struct model *m)
 {
-    enum policy_allocator a = p->rules.allocator;
     return (struct cache_shape){
         .n_layer = m->n_kv_layer,
         .n_head = m->n_kv_head,
         .head_dim = m->head_dim,
         .k_type = p->k_type,
         .v_type = p->v_type,
+        .shared = p->rules.shared,
         .capacity = p->capacity,
-        .head_max = shares(&p->rules) ? longest_head(p) : 0,
-        .share = a == POLICY_GLOBAL  ? CACHE_MODEL
-                 : shares(&p->rules) ? CACHE_LAYER
-                                     : CACHE_HEAD,
+        .head_max = p->rules.shared ? longest_head(p) : 0,
         .windows = {.n_layer = m->windowed.n_layer,
                     .n_head = m->windowed.n_kv_head,
                     .head_dim = m->windowed.head_dim,

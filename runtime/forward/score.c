@@ -97,10 +97,7 @@ enum { SIGN_TABLES = 2, SIGN_CELLS = 256 };
  * small: the bits of a float. n >= 1. */
 static int32_t log_bits(int32_t n)
 {
-    float x = (float)n;
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits - 0x3f800000;
+    return (int32_t)kn_bits_from_float((float)n) - 0x3f800000;
 }
 
 /* Subtracts a quarter of the logarithm of the number of the head's units with the same eight signs
@@ -147,8 +144,7 @@ static void values_part(void *ctx, int index, int thread)
         for (int s = 0; s < h->len; s++) out[s] = (float)((int64_t)h->pos[s] - j->c->n_pos);
     else
         memcpy(out, h->score, (size_t)h->len * sizeof *out);
-    if (p->scorer == POLICY_CIS && j->c->shape.share != CACHE_HEAD &&
-        retaining_comparable(j->f->retaining)) {
+    if (p->scorer == POLICY_CIS && j->c->shape.shared && retaining_comparable(j->f->retaining)) {
         calibrate(j->f, index, out, h->len);
         if (p->near_duplicates) discount_duplicates(j, index, out, thread);
     }

@@ -52,7 +52,7 @@ run replay "$T/cast" --svg "$T/cast.svg"
 
 run generate --prompt Hello --max-tokens 2 --ignore-end --model $DEMO --heads $HEADS --accept-model --verify full \
     --weights f32 --device cpu --gpu-layers 2 --experts host --threads 1 --isa ref --memory 1G --kv q8:q4 --chunk 32 \
-    --policy keydiff:allocator=ada,stabilizers=8,sinks=2,reserve=32
+    --policy keydiff:stabilizers=8,sinks=2,reserve=32
 run generate --file "$T/text" --raw --max-tokens 2 --budget 64 --temp 0.5 --top-k 9 --top-p 0.9 --min-p 0.1 \
     --repeat-penalty 1.1 --repeat-last 8 --seed 7
 run generate --prompt Hello --max-tokens 2 --temp 0 --policy full:context=128

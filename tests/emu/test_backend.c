@@ -26,8 +26,7 @@ static void score_both(struct side *cpu, struct side *gpu, int n)
 
 TEST(forward)
 {
-    static const char *const policies[] = {"locret", "keeper", "locret:allocator=ada",
-                                           "keydiff+global"};
+    static const char *const policies[] = {"locret", "keeper", "keydiff+global"};
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
         AUTO_SIDE cpu, gpu;
         struct inputs in = {0};
@@ -142,7 +141,7 @@ static void check_units(struct side *cpu, struct side *gpu, const int *n)
  * the eviction heads need more pages than before, or fewer. */
 TEST(ties)
 {
-    static const char *const policies[] = {"keeper", "locret:allocator=ada"};
+    static const char *const policies[] = {"keeper", "keydiff+global"};
     for (int p = 0; p < 2; p++) {
         AUTO_SIDE cpu, gpu;
         int32_t ids[96];

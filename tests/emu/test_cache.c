@@ -394,7 +394,7 @@ static struct pair pair_new(int dim, int n_head, int capacity, bool shares)
                                       .k_type = KN_KV_Q4,
                                       .v_type = KN_KV_Q4,
                                       .capacity = capacity,
-                                      .share = shares ? CACHE_MODEL : CACHE_HEAD};
+                                      .shared = shares};
 
     ok(cache_kit_open(&p.cpu, &p.arena, &shape, &err));
     p.gpu = cuda_cache_new(dim, n_head, capacity, CUDA_KV_Q4, CUDA_KV_Q4);
@@ -462,9 +462,9 @@ static void check_stays(const uint32_t *stays, const uint32_t *pos, int n,
 /* How many units of the heads, or of each, stay. */
 static int32_t keep_of(const struct cache *c, const struct evict_rule *rule, int head)
 {
-    struct evict_group g = {.units = c->kv_heads[head].len, .keep = rule->budget};
-    if (c->shape.share) g = evict_group(c, rule, 0);
-    return g.units > g.keep ? (int32_t)g.keep : CUDA_KEEP_ALL;
+    struct evict_share s = {.units = c->kv_heads[head].len, .keep = rule->budget};
+    if (c->shape.shared) s = evict_share(c, rule);
+    return s.units > s.keep ? (int32_t)s.keep : CUDA_KEEP_ALL;
 }
 
 /* All launches of an eviction. */
@@ -473,7 +473,7 @@ static void launch_evict(const struct pair *p, const struct evict_rule *rule, in
 {
     AUTO_BUFFERS;
     const int n = p->gpu.n_head;
-    const bool shares = p->cpu.shape.share;
+    const bool shares = p->cpu.shape.shared;
     struct cuda_pin *pins = take_copy(rule->pins, (size_t)rule->n_pins * sizeof *pins);
     struct cuda_rank rank = {.cache = p->gpu,
                              .sinks = rule->sinks,

@@ -125,7 +125,7 @@ def share(scores, budget, sinks, stabilizers, most, least=None):
     return [[UNITS[h][i] for i in sorted(keep[h])] for h in range(KV)]
 
 
-# ---- allocators ------------------------------------------------------------------------------------
+# ---- budgets ---------------------------------------------------------------------------------------
 # 3 layers of 2 heads with 8, 11, ... 23 units; scores with many ties, the lower layers' lower.
 
 LAYERS = 3
@@ -157,12 +157,11 @@ def allocate(groups, budgets, sinks, stabilizers, most):
     return out
 
 
-def write_allocators():
-    alone, layers = [[h] for h in range(6)], [[0, 1], [2, 3], [4, 5]]
-    flat = [8] * 6
+def write_budgets():
+    alone, flat = [[h] for h in range(6)], [8] * 6
     for name, groups, budgets, most in (
-            ('uniform', alone, flat, 99), ('ada', layers, flat, 99), ('ada', layers, flat, 9),
-            ('global', [sum(layers, [])], flat, 99), ('global', [sum(layers, [])], flat, 10)):
+            ('alone', alone, flat, 99), ('shared', [list(range(6))], flat, 99),
+            ('shared', [list(range(6))], flat, 10)):
         write(name, 8, 1, 1, most, allocate(groups, budgets, 1, 1, most))
 
 
@@ -216,10 +215,10 @@ def main():
     write('random', B, 4, 2, 0, each(
         lambda h: np.array([random_at(SEED, h + 1, t) for t in UNITS[h]]), B, 4, 2))
     write_steps()
-    write_allocators()
+    write_budgets()
     text = ('# policy budget sinks stabilizers most head: positions that survive; '
             'see make_policies.py\n'
-            '# NAME/1: a unit is evicted after each token; most: units of a head, of allocators\n' + '\n'.join(LINES) + '\n')
+            '# NAME/1: a unit is evicted after each token; most: units of a head\n' + '\n'.join(LINES) + '\n')
     Path(__file__).with_name('policies.txt').write_text(text)
 
 

@@ -26,7 +26,7 @@ struct layer {
 };
 
 /* An empty cache under this policy, and the inputs of one chunk of N tokens. */
-static inline struct layer *layer_new(const char *policy, enum cache_share share, uint64_t seed)
+static inline struct layer *layer_new(const char *policy, bool shared, uint64_t seed)
 {
     struct layer *l = calloc(1, sizeof *l);
     struct arena plan;
@@ -50,8 +50,8 @@ static inline struct layer *layer_new(const char *policy, enum cache_share share
                                 .k_type = KN_KV_F32,
                                 .v_type = KN_KV_F32,
                                 .capacity = N,
-                                .head_max = share == CACHE_HEAD ? 0 : N,
-                                .share = share};
+                                .head_max = shared ? N : 0,
+                                .shared = shared};
     struct forward_opts o = {.model = &l->model,
                              .kernels = kn_table(NULL),
                              .pool = pool,

@@ -9,7 +9,7 @@
 
 enum { HEADS = 4, UNITS = 96, BUDGET = 24, RUNS = 200, DIM = 32 };
 
-static void open_heads(struct units *u, enum cache_share share)
+static void open_heads(struct units *u, bool shared)
 {
     units_open(u, &(struct cache_shape){.n_layer = 1,
                                         .n_head = HEADS,
@@ -17,8 +17,8 @@ static void open_heads(struct units *u, enum cache_share share)
                                         .k_type = KN_KV_Q4,
                                         .v_type = KN_KV_Q4,
                                         .capacity = UNITS,
-                                        .head_max = share == CACHE_HEAD ? 0 : HEADS * UNITS,
-                                        .share = share});
+                                        .head_max = shared ? HEADS * UNITS : 0,
+                                        .shared = shared});
 }
 
 /* A share of attention: a tenth of the units get most of it, more of them in some heads, and the
@@ -52,13 +52,13 @@ static void add(struct cache *c, int run, int pos, int n)
 }
 
 /* The attention that the surviving units got, over all heads. */
-static double kept_weight(enum cache_share share, int run, int floor)
+static double kept_weight(bool shared, int run, int floor)
 {
     AUTO_UNITS u;
     double kept = 0;
     int64_t n = 0;
     const struct evict_rule rule = {.budget = BUDGET, .head_budget_max = UNITS, .floor_pct = floor};
-    open_heads(&u, share);
+    open_heads(&u, shared);
     add(&u.c, run, 0, UNITS);
     units_cut(&u, &rule);
     for (int i = 0; i < HEADS; i++) {
@@ -78,22 +78,21 @@ TEST(test_sharing_keeps_more_weight)
     const double eps = 1e-6;
     int n_more = 0;
     for (int run = 0; run < RUNS; run++) {
-        const double equal = kept_weight(CACHE_HEAD, run, 0),
-                     ada = kept_weight(CACHE_LAYER, run, 0);
-        const double floor = kept_weight(CACHE_LAYER, run, 20);
-        assert_true(ada >= equal - eps);
-        assert_true(ada >= floor - eps && floor >= equal - eps);
-        n_more += ada > equal + 0.01;
+        const double equal = kept_weight(false, run, 0), all = kept_weight(true, run, 0);
+        const double floor = kept_weight(true, run, 20);
+        assert_true(all >= equal - eps);
+        assert_true(all >= floor - eps && floor >= equal - eps);
+        n_more += all > equal + 0.01;
     }
     assert_in_range(n_more, RUNS / 2, RUNS);
 }
 
-static void check_chunks(enum cache_share share, int run, int chunk)
+static void check_chunks(bool shared, int run, int chunk)
 {
     AUTO_UNITS a, b;
     const struct evict_rule rule = {.budget = BUDGET, .head_budget_max = UNITS};
-    open_heads(&a, share);
-    open_heads(&b, share);
+    open_heads(&a, shared);
+    open_heads(&b, shared);
     add(&a.c, run, 0, UNITS);
     units_cut(&a, &rule);
     for (int p = 0; p < UNITS; p += chunk) {
@@ -101,7 +100,7 @@ static void check_chunks(enum cache_share share, int run, int chunk)
         units_cut(&b, &rule);
     }
     same_units(&a.c, &b.c);
-    if (share == CACHE_HEAD) assert_int_equal(a.c.kv_heads[0].len, BUDGET);
+    if (!shared) assert_int_equal(a.c.kv_heads[0].len, BUDGET);
 }
 
 /* Locret, Appendix N: with scores that do not change and the best b kept, evicting after each chunk
@@ -111,8 +110,8 @@ TEST(test_chunks_keep_the_same_units)
     static const int chunks[] = {1, 7, 24, 50};
     for (int run = 0; run < RUNS / 10; run++)
         for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
-            check_chunks(CACHE_HEAD, run, chunks[i]);
-            check_chunks(CACHE_LAYER, run, chunks[i]);
+            check_chunks(false, run, chunks[i]);
+            check_chunks(true, run, chunks[i]);
         }
 }
 

@@ -315,10 +315,12 @@ TEST(shares_compete_as_shares)
     int32_t ids[60];
     for (int i = 0; i < 60; i++) ids[i] = 300 + i;
     options_init(&o);
-    o.session.plan.policy = policy_choice("locret");
-    o.session.plan.policy.allocator = POLICY_GLOBAL;
+    o.session.plan.policy = policy_choice("keeper");
     o.session.plan.budget = 64;
     ok(context_open(&c, g, &o.session.plan, o.session.sampling.seed, 1, &err));
+    struct policy rules = *c.forward.policy;
+    rules.near_duplicates = false;
+    c.forward.policy = &rules;
     forward_run(&c.forward, &c.cache, ids, 60, 1);
     score_values(&c.forward, &c.cache);
     for (int h = 0; h < g->model->n_layer * g->model->n_kv_head; h++) {

@@ -156,12 +156,12 @@ TEST(numbers_out_of_range)
 TEST(policies_with_keys)
 {
     struct options o;
-    assert_int_equal(parse(&o, CHAT, "--policy keydiff:stabilizers=64,sinks=4,allocator=ada"), 0);
+    assert_int_equal(parse(&o, CHAT, "--policy keydiff:stabilizers=64,sinks=4,reserve=9"), 0);
     const struct policy_choice *c = &o.session.plan.policy;
     assert_ptr_equal(c->row, policy_named("keydiff"));
     assert_int_equal(c->stabilizers, 64);
     assert_int_equal(c->sinks, 4);
-    assert_int_equal(c->allocator, POLICY_ADA);
+    assert_int_equal(c->reserve, 9);
     assert_int_equal(c->floor, -1);
     assert_int_equal(parse(&o, CHAT, "--policy auto:reserve=16,floor=3,stabilizers=0"), 0);
     assert_null(c->row);
@@ -176,7 +176,6 @@ TEST(policies_with_keys)
     assert_refused(CHAT, "--policy keydiff:sinks=-1", "sinks=-1: expected a whole number");
     assert_refused(CHAT, "--policy keydiff:floor=101",
                    "floor=101: expected a whole number from 0 to 100");
-    assert_refused(CHAT, "--policy keydiff:allocator=even", "allocator=even: expected uniform");
     assert_refused(CHAT, "--policy keydiff:sinks", "expected key=value");
     assert_refused(CHAT, "--policy=", "expected a policy's name");
 }
@@ -188,10 +187,10 @@ TEST(keys_of_policies)
     AUTO_STR text = {0};
     ok(parse(&o, LISTS,
              "--policy keydiff:reserve=8,sinks=0,keeper,locret:stabilizers=64,"
-             "locret:allocator=global"));
+             "locret:floor=0"));
     ok(options_get(&o, LISTS, "policy", &text, &err));
     assert_string_equal(text.data, "keydiff:sinks=0,reserve=8,keeper,locret:stabilizers=64,"
-                                   "locret:allocator=global");
+                                   "locret:floor=0");
     assert_int_equal(parse(&o, LISTS, "--policy locret:sinks=0/4"), ERR_USAGE);
 }
 
@@ -272,9 +271,9 @@ TEST(policies_come_back)
             struct options o;
             AUTO_STR text = {0};
             char line[160], given[128];
-            bool word = !strcmp(key.name, "allocator"), full = !strcmp(key.name, "context");
+            bool full = !strcmp(key.name, "context");
             const char *name = full ? "full" : policy_at(i)->name;
-            snprintf(given, sizeof given, "%s:%s=%s", name, key.name, word ? "global" : "7");
+            snprintf(given, sizeof given, "%s:%s=7", name, key.name);
             snprintf(line, sizeof line, "--policy %s", given);
             assert_int_equal(parse(&o, CHAT, line), 0);
             ok(options_get(&o, CHAT, "policy", &text, &err));

@@ -1,5 +1,5 @@
-/* Every scorer and allocator on hand-made units: expected results were derived from the papers'
- * formulas, in double precision and written as directly as in the papers. */
+/* Every scorer, and shared budgets, on hand-made units: expected results were derived from the
+ * papers' formulas, in double precision and written as directly as in the papers. */
 #include <math.h>
 #include <sys/mman.h>
 
@@ -19,7 +19,7 @@
 /* N tokens have been run through the layer under this policy. */
 static struct layer *layer_of(const char *policy)
 {
-    struct layer *l = layer_new(policy, CACHE_HEAD, 0);
+    struct layer *l = layer_new(policy, false, 0);
     for (int i = 0; i < N * ROW; i++)
         l->qkv[i / ROW][i % ROW] = 0.3f + 2 * (float)random_at(5, 1, (uint64_t)i) - 1;
     for (int i = 0; i < KV; i++)
@@ -112,7 +112,7 @@ TEST(test_sink_after_four_billion)
     layer_free(l);
 }
 
-/* ---- allocators ------------------------------------------------------------------------------ */
+/* ---- shared budgets -------------------------------------------------------------------------- */
 
 /* A cache of 16-slot heads with given scores, [n_layer * n_head][n]. */
 static void units_init(struct units *u, struct cache_shape s, const float *scores, int n)
@@ -149,16 +149,15 @@ static void expect(const struct units *u, int head, const char *alive)
     assert_int_equal(h->len, at);
 }
 
-/* Ada-KV: 2 heads x budget 5 = 10 units for the layer. Each keeps its best (5 / 5 = 1); of the
- * others the best 8 of both heads: all of head 0, and one of the equal ones of head 1, the second
- * oldest, since the oldest is its safeguard. */
-TEST(test_ada)
+/* As in Ada-KV: 2 heads x budget 5 = 10 units for the layer. Each keeps its best (5 / 5 = 1); of
+ * the others the best 8 of both heads: all of head 0, and one of the equal ones of head 1, the
+ * second oldest, since the oldest is its safeguard. */
+TEST(test_shared)
 {
     static const float scores[2][8] = {{9, 8, 7, 6, 5, 4, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}};
     AUTO_UNITS u;
     struct evict_rule rule = {.budget = 5, .floor_pct = 20};
-    units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .share = CACHE_LAYER}, scores[0],
-               8);
+    units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .shared = true}, scores[0], 8);
     units_cut(&u, &rule);
     expect(&u, 0, "11111111");
     expect(&u, 1, "11000000");
@@ -169,8 +168,7 @@ TEST(test_ada)
     units_release(&u);
     /* The newest 2 of each are protected, no head gets more than 6: 8 7 6 5 | 3 2 and then 1 1 of
      * head 1 with its newest 2. */
-    units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .share = CACHE_LAYER}, scores[0],
-               8);
+    units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .shared = true}, scores[0], 8);
     rule =
         (struct evict_rule){.budget = 5, .stabilizers = 2, .head_budget_max = 6, .floor_pct = 20};
     units_cut(&u, &rule);
@@ -185,8 +183,7 @@ TEST(test_global)
         {9, 9, 9, 9, 0, 0}, {5, 1, 5, 1, 5, 1}, {5, 5, 5, 5, 5, 5}, {-1, -2, -3, -4, -5, -6}};
     AUTO_UNITS u;
     struct evict_rule rule = {.budget = 3, .floor_pct = 20};
-    units_init(&u, (struct cache_shape){.n_layer = 2, .n_head = 2, .share = CACHE_MODEL}, scores[0],
-               6);
+    units_init(&u, (struct cache_shape){.n_layer = 2, .n_head = 2, .shared = true}, scores[0], 6);
     units_cut(&u, &rule);
     /* A fifth of 3 is less than a unit: no safeguard. 4 nines, then 8 of the 9 fives. */
     expect(&u, 0, "111100");
@@ -201,24 +198,17 @@ TEST(test_global)
 TEST(test_no_head_exceeds_its_limit)
 {
     enum { MANY = 20, FEW = 2, MAX = 10 };
-    static const enum cache_share shares[] = {CACHE_LAYER, CACHE_MODEL};
+    const struct cache_shape s = {
+        .n_layer = 1, .n_head = 2, .capacity = MANY, .head_max = 2 * MANY, .shared = true};
+    const struct evict_rule rule = {.budget = 8, .head_budget_max = MAX, .floor_pct = 20};
     float scores[2 * MANY];
+    AUTO_UNITS u;
     for (int i = 0; i < 2 * MANY; i++) scores[i] = (float)(i % MANY);
-    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
-        AUTO_UNITS u;
-        struct evict_rule rule = {.budget = 8, .head_budget_max = MAX, .floor_pct = 20};
-        units_init(&u,
-                   (struct cache_shape){.n_layer = 1,
-                                        .n_head = 2,
-                                        .capacity = MANY,
-                                        .head_max = 2 * MANY,
-                                        .share = shares[i]},
-                   scores, MANY);
-        u.c.kv_heads[1].len = FEW;
-        units_cut(&u, &rule);
-        expect(&u, 0, "00000000001111111111");
-        expect(&u, 1, "11000000000000000000");
-    }
+    units_init(&u, s, scores, MANY);
+    u.c.kv_heads[1].len = FEW;
+    units_cut(&u, &rule);
+    expect(&u, 0, "00000000001111111111");
+    expect(&u, 1, "11000000000000000000");
 }
 
 /* ---- saving heads of different length -------------------------------------------------------- */
@@ -230,7 +220,7 @@ TEST(test_ragged_heads_come_back)
     float scores[3][12];
     AUTO_UNITS a, b;
     struct cache_shape s = {
-        .n_layer = 1, .n_head = 3, .capacity = 12, .head_max = 24, .share = CACHE_LAYER};
+        .n_layer = 1, .n_head = 3, .capacity = 12, .head_max = 24, .shared = true};
     struct evict_rule rule = {.budget = 5, .floor_pct = 20};
     struct segment g[2];
     struct positions evicted;

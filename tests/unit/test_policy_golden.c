@@ -1,6 +1,6 @@
-/* Every row of the policy table, and every allocator, against tests/golden/policies.txt: survivors
- * computed by an independent implementation (make_policies.py), with heads of different lengths and
- * with ties. */
+/* Every row of the policy table, and both kinds of budgets, against tests/golden/policies.txt:
+ * survivors computed by an independent implementation (make_policies.py), with heads of different
+ * lengths and with ties. */
 #include <math.h>
 
 #include "tests/unit/layer_kit.h"
@@ -85,8 +85,7 @@ static struct layer *layer_of(const struct expected *x)
 {
     static float mean[] = {0.25f, -0.5f}, std[] = {0.5f, 2.0f};
     /* this layer is the whole model */
-    bool shares = policy_named(x->policy)->allocator != POLICY_UNIFORM;
-    struct layer *l = layer_new(x->policy, shares ? CACHE_MODEL : CACHE_HEAD, SEED);
+    struct layer *l = layer_new(x->policy, policy_named(x->policy)->shared, SEED);
     l->heads = (struct retaining){.label_is_share = true, .label_mean = mean, .label_std = std};
     l->f.retaining = &l->heads;
     for (int i = 0; i < N * ROW; i++) l->qkv[i / ROW][i % ROW] = number((uint32_t)i) + 0.25f;
@@ -126,11 +125,11 @@ static void check_policy(const struct expected x[KV])
     layer_free(l);
 }
 
-/* ---- allocators ------------------------------------------------------------------------------ */
+/* ---- budgets --------------------------------------------------------------------------------- */
 
 enum { LAYERS = 3 };
 
-static void check_allocator(const struct expected x[LAYERS * KV], enum policy_allocator a)
+static void check_budgets(const struct expected x[LAYERS * KV], bool shared)
 {
     AUTO_UNITS u;
     struct cache_shape shape = {.n_layer = LAYERS,
@@ -139,15 +138,13 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
                                 .k_type = KN_KV_Q4,
                                 .v_type = KN_KV_Q4,
                                 .capacity = 24 + x->budget,
-                                .share = a == POLICY_GLOBAL ? CACHE_MODEL
-                                         : a == POLICY_ADA  ? CACHE_LAYER
-                                                            : CACHE_HEAD};
+                                .shared = shared};
     struct evict_rule rule = {.budget = x->budget,
                               .sinks = x->sinks,
                               .stabilizers = x->stabilizers,
-                              .head_budget_max = shape.share == CACHE_HEAD ? 0 : x->most,
+                              .head_budget_max = shape.shared ? x->most : 0,
                               .floor_pct = 20};
-    if (shape.share != CACHE_HEAD) shape.head_max = 24 + x->budget;
+    if (shape.shared) shape.head_max = 24 + x->budget;
     units_open(&u, &shape);
     for (int i = 0; i < LAYERS * KV; i++) {
         struct cache_head *h = &u.c.kv_heads[i];
@@ -168,22 +165,22 @@ TEST(test_golden)
 {
     FILE *f = fopen("tests/golden/policies.txt", "r");
     struct expected x[LAYERS * KV];
-    enum policy_allocator a;
     char seen[1024] = " ";
-    int n_allocators = 0;
+    int n_budgets = 0;
     assert_non_null(f);
     while (read_line(f, &x[0])) {
-        bool allocator = policy_allocator_named(x[0].policy, &a) && x[0].budget == 8;
-        for (int i = 1; i < (allocator ? LAYERS * KV : KV); i++) assert_true(read_line(f, &x[i]));
-        if (allocator)
-            check_allocator(x, a);
+        bool shared = !strcmp(x[0].policy, "shared"), budgets = !strcmp(x[0].policy, "alone");
+        budgets = budgets || shared;
+        for (int i = 1; i < (budgets ? LAYERS * KV : KV); i++) assert_true(read_line(f, &x[i]));
+        if (budgets)
+            check_budgets(x, shared);
         else
             check_policy(x);
-        n_allocators += allocator;
+        n_budgets += budgets;
         strcat(strcat(seen, x[0].policy), " ");
     }
     fclose(f);
-    assert_int_equal(n_allocators, 5);
+    assert_int_equal(n_budgets, 3);
     for (int i = 0; policy_at(i); i++) {
         char word[40];
         snprintf(word, sizeof word, " %s ", policy_at(i)->name);

@@ -44,7 +44,7 @@ static void open_archive(struct fixture *f, int n_positions, int n_text)
     assert_int_equal(f->archive_arena.used, plan.used);
 }
 
-static void set_up_with(struct fixture *f, enum cache_share share, int n_positions, int n_text)
+static void set_up_with(struct fixture *f, bool shared, int n_positions, int n_text)
 {
     struct cache_shape shape = {.n_layer = LAYERS,
                                 .n_head = HEADS,
@@ -52,16 +52,16 @@ static void set_up_with(struct fixture *f, enum cache_share share, int n_positio
                                 .k_type = KN_KV_Q4,
                                 .v_type = KN_KV_Q8,
                                 .capacity = CAPACITY,
-                                .head_max = share == CACHE_HEAD ? 0 : 2 * CAPACITY,
-                                .share = share};
+                                .head_max = shared ? 2 * CAPACITY : 0,
+                                .shared = shared};
     *f = (struct fixture){0};
     ok(cache_kit_open(&f->cache, &f->arena, &shape, &err));
     open_archive(f, n_positions, n_text);
 }
 
-static void set_up(struct fixture *f, enum cache_share share, int n_positions)
+static void set_up(struct fixture *f, bool shared, int n_positions)
 {
-    set_up_with(f, share, n_positions, 0);
+    set_up_with(f, shared, n_positions, 0);
 }
 
 static void tear_down(struct fixture *f)
@@ -76,7 +76,7 @@ static void tear_down(struct fixture *f)
 static int begin(void **state)
 {
     static struct fixture f;
-    set_up(&f, CACHE_HEAD, 1000);
+    set_up(&f, false, 1000);
     *state = &f;
     return 0;
 }
@@ -346,7 +346,7 @@ TEST(test_newest_of_blocks)
     static const int32_t asked[] = {10, 11, ASK};
     struct recall_window w[RECALL_MAX];
     AUTO_FIXTURE f;
-    set_up(&f, CACHE_HEAD, 3000);
+    set_up(&f, false, 3000);
     for (int i = 0; i < 2; i++) {
         run(&f, told, 5);
         for (int k = 0; k < 5; k++) {
@@ -397,7 +397,7 @@ static bool comes_along(const char *first, const char *second, int32_t object, b
     static const int32_t asked[] = {10, 11, ASK}, end[] = {END};
     struct recall_window w[RECALL_MAX];
     struct fixture f;
-    set_up(&f, CACHE_HEAD, 1000);
+    set_up(&f, false, 1000);
     fill(&f, 64);
     run(&f, told, 5);
     fill(&f, 63);
@@ -622,7 +622,7 @@ TEST(test_forgets)
     AUTO_FREE uint8_t *unit = malloc(4096);
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
         AUTO_FIXTURE f;
-        set_up(&f, CACHE_HEAD, 1000);
+        set_up(&f, false, 1000);
         fill(&f, 100);
         run(&f, told, 5);
         fill(&f, 100);
@@ -645,10 +645,10 @@ TEST(test_forgets)
 }
 
 /* All units of the positions leave every head; the others keep their order, bytes and counters. */
-static void drops_positions(enum cache_share share)
+static void drops_positions(bool shared)
 {
     AUTO_FIXTURE f;
-    set_up(&f, share, 1000);
+    set_up(&f, shared, 1000);
     fill(&f, 100);
     static bool keeps[4096];
     for (int p = 0; p < 100; p++) keeps[p] = p % 7 != 3;
@@ -670,9 +670,8 @@ static void drops_positions(enum cache_share share)
 
 TEST(test_drops_positions)
 {
-    drops_positions(CACHE_HEAD);
-    drops_positions(CACHE_LAYER);
-    drops_positions(CACHE_MODEL);
+    drops_positions(false);
+    drops_positions(true);
 }
 
 /* ---- returning ------------------------------------------------------------------------------- */
@@ -717,12 +716,12 @@ static void set_aside(struct cache *c)
 
 /* Heads lost different positions; every head gets its missing units back, complete and in order.
  * Then others are set aside. */
-static void return_to(enum cache_share share)
+static void return_to(bool shared)
 {
     struct recall_window w[] = {{40, 16, 1, false, true}, {8, 16, 2, false, true}};
     AUTO_FIXTURE f;
     int64_t n_units, lacking = 0;
-    set_up(&f, share, 1000);
+    set_up(&f, shared, 1000);
     fill(&f, 100);
     for (int i = 0; i < LAYERS * HEADS; i++) {
         bool keeps[100];
@@ -746,9 +745,8 @@ static void return_to(enum cache_share share)
 
 TEST(test_units_return_whole)
 {
-    return_to(CACHE_HEAD);
-    return_to(CACHE_LAYER);
-    return_to(CACHE_MODEL);
+    return_to(false);
+    return_to(true);
 }
 
 /* ---- the bound ------------------------------------------------------------------------------- */
@@ -760,7 +758,7 @@ TEST(test_full_archive_keeps_what_is_rare)
     int32_t said[] = {0, 0, 0, 0, END};
     int n_told = 0;
     AUTO_FIXTURE f;
-    set_up(&f, CACHE_HEAD, 320);
+    set_up(&f, false, 320);
     for (int round = 0; round < 20; round++) {
         fill(&f, 150);
         if (round % 2 == 0) {
@@ -791,7 +789,7 @@ TEST(test_text_without_units)
     struct recall_window w[RECALL_MAX];
     const int n_text = 480;
     int n_texts = 0, n_lost = 0;
-    set_up_with(&f, CACHE_HEAD, 64, n_text);
+    set_up_with(&f, false, 64, n_text);
     for (int32_t i = 0; i < 8; i++) {
         const int32_t fact[] = {2 + 3 * i, 3 + 3 * i, 4 + 3 * i, END};
         run(&f, fact, 4);
@@ -832,7 +830,7 @@ TEST(test_full_archive_prefers_statements)
     int32_t said[] = {0, 0, 0, 0, END};
     AUTO_FIXTURE f;
     int n_ends = 0, n_asks = 0;
-    set_up(&f, CACHE_HEAD, 320);
+    set_up(&f, false, 320);
     for (int round = 0; round < 80; round++) {
         fill(&f, 20);
         for (int i = 0; i < 4; i++) said[i] = 2 + (round / 2 * 4 + i) % 22;

@@ -47,10 +47,12 @@
  *
  * On a machine with more busy threads than cores a worker that was preempted, or is woken, runs
  * milliseconds later, and Linux may take its time from the caller's share (autogroup). So the
- * caller measures now and then how many cores its jobs get. If they get less than one, it runs jobs
- * alone for a second and measures again. It keeps the faster way for some seconds. Even a short
- * trial with workers costs the caller a part of its share for a second. So it begins alone, and
- * stays alone for a minute, while other programs could use all processors. */
+ * caller measures now and then how many cores its jobs get. If they get hardly more than one, it
+ * runs jobs alone for a second and measures again. It keeps the better way for some seconds. Where
+ * other programs could use all processors, even a short trial with workers costs the caller a part
+ * of its share for a second. There it begins alone, and measures after a minute, or when they stop.
+ * With each thread more than two the first measurement comes after half of that time, because a
+ * wrong beginning would cost more. */
 
 #define LINE        64 /* bytes of a cache line, to keep a word that is often written apart */
 #define THREADS_MAX 1024
@@ -71,10 +73,9 @@
 #define LEAST_GAIN 1.25       /* with workers a job must get this many times the cores as alone */
 /* An outcome is kept for KEPT_NS before the next measurement, and for twice the time after each one
  * that confirms it, up to KEPT_MOST_NS, because load changes. */
-#define KEPT_NS      1000000000
-#define KEPT_MOST_NS 8000000000
-/* Where all processors are wanted, the caller stays alone for this long. */
-#define KEPT_CROWDED_NS 60000000000
+#define KEPT_NS         1000000000
+#define KEPT_MOST_NS    8000000000
+#define KEPT_CROWDED_NS 60000000000 /* the outcome alone, while all processors are wanted */
 
 struct worker {
     struct pool *pool;
@@ -115,8 +116,8 @@ struct pool {
     int64_t ns, cpu_ns, n_parts, n_own; /* of the jobs measured so far */
     double cores;                       /* that jobs got with workers; 0 = not measured yet */
     int64_t trial_ns;                   /* when the next measurement begins */
+    int64_t latest_ns;                  /* the same, if all processors are wanted until then */
     int64_t kept_ns;                    /* how long the last outcome is kept */
-    int64_t judged_ns;                  /* when it was found */
     bool alone;                         /* the last outcome: the caller runs jobs alone */
     /* fixed after pool_open */
     _Alignas(LINE) int n_threads;
@@ -282,8 +283,7 @@ static bool all_wanted(void)
 static bool trial_is_due(struct pool *p, int64_t now)
 {
     if (now < p->trial_ns) return false;
-    if (!p->alone || p->cores > 0 || now - p->judged_ns >= KEPT_CROWDED_NS) return true;
-    if (!all_wanted()) return true;
+    if (!p->alone || p->cores > 0 || now >= p->latest_ns || !all_wanted()) return true;
     p->trial_ns = now + KEPT_NS;
     return false;
 }
@@ -300,7 +300,7 @@ static void judge(struct pool *p, int64_t now)
     if (p->ns < (p->cores > 0 ? ALONE_NS : TRIAL_NS)) return;
     const double cores = cores_got(p);
     p->ns = p->cpu_ns = p->n_parts = p->n_own = 0;
-    if (p->cores == 0 && cores < 1) {
+    if (p->cores == 0 && cores < LEAST_GAIN) {
         p->cores = cores;
         return;
     }
@@ -308,7 +308,7 @@ static void judge(struct pool *p, int64_t now)
     p->kept_ns = p->kept_ns && alone == p->alone ? 2 * p->kept_ns : KEPT_NS;
     if (p->kept_ns > KEPT_MOST_NS) p->kept_ns = KEPT_MOST_NS;
     p->trial_ns = now + p->kept_ns;
-    p->judged_ns = now;
+    p->latest_ns = now + KEPT_CROWDED_NS;
     p->alone = alone;
     p->cores = 0;
 }
@@ -504,11 +504,12 @@ int pool_open(struct pool **out, int n_threads, struct err *e)
     memset(p, 0, sizeof *p);
     p->n_threads = n_threads;
     p->caller_cpu = -1;
-    p->alone = all_wanted();
-    p->judged_ns = system_clock_ns();
     /* With more threads than cores, a spinning thread blocks the thread that it waits for. */
     p->spin_ns = n_threads <= usable_cpus() ? SPIN_NS : 0;
     if (n_threads > 1) {
+        const int more = n_threads < 32 ? n_threads - 2 : 30;
+        p->alone = all_wanted();
+        p->latest_ns = system_clock_ns() + (KEPT_CROWDED_NS >> more);
         p->shares = aligned_alloc(LINE, (size_t)n_threads * sizeof *p->shares);
         p->workers = calloc((size_t)n_threads - 1, sizeof *p->workers);
         if (!p->workers || !p->shares) {

@@ -27,11 +27,12 @@ enum {
     GROUPS_MAX = DIM_MAX / KN_GROUP,
 };
 
-/* The stack memory of a call: 430 KB, of which head_dim 128 uses 100 KB. */
+/* The stack memory of a call. The largest arrays are only as long as head_dim needs, because
+ * protected stacks are touched page by page. */
 struct attend_tile {
-    _Alignas(64) float k[BANDS * DIM_MAX * BAND]; /* [band][dim][32], rotated in the band */
-    float v[KN_TILE * DIM_MAX];                   /* [slot][v_stride] */
-    float cos[DIM_MAX / 2 * BAND];                /* [dim / 2][32]: for the places in a band */
+    float *k;                                   /* [band][dim][32], rotated in the band */
+    float *v;                                   /* [slot][v_stride] */
+    _Alignas(64) float cos[DIM_MAX / 2 * BAND]; /* [dim / 2][32]: for the places in a band */
     float sin[DIM_MAX / 2 * BAND];
     uint32_t raw[DIM_MAX / 2 * 16]; /* 16 units as columns of dwords */
     float base[ROWS * DIM_MAX];     /* [row][dim]: queries rotated to the tile's first slot */
@@ -546,7 +547,6 @@ static inline void attend_init(struct attend_tile *tile, const struct kn_attend 
         load_columns(tile->cos + i, BAND, job->rope->cos + i * half, stride, half, n_row);
         load_columns(tile->sin + i, BAND, job->rope->sin + i * half, stride, half, n_row);
     }
-    tile->v_stride = (job->head_dim + 15) / 16 * 16;
 }
 
 /* Computes rows [r0, r0 + n_row) of the job with the tile at p0. Keys that are not loaded yet are
@@ -579,10 +579,15 @@ static inline void attend_rows(struct attend_tile *tile, const struct kn_attend 
 static inline void attend_tiles(const struct kn_attend *job)
 {
     const int rows = job->n_tok * job->n_group, last = job->pos0 + job->n_tok;
-    const int end = last < job->slot1 ? last : job->slot1;
-    struct attend_tile tile;
+    const int end = last < job->slot1 ? last : job->slot1, dim = job->head_dim;
 
-    assert(job->head_dim <= KN_HEAD_DIM_MAX && job->slot0 % KN_TILE == 0);
+    assert(dim > 0 && dim <= KN_HEAD_DIM_MAX && job->slot0 % KN_TILE == 0);
+    const int v_stride = (dim + 15) / 16 * 16;
+    v16 k[BANDS * dim * BAND / 16], v[KN_TILE * v_stride / 16];
+    struct attend_tile tile;
+    tile.k = (float *)(void *)k;
+    tile.v = (float *)(void *)v;
+    tile.v_stride = v_stride;
     attend_init(&tile, job);
     for (int p0 = first_tile(job, 0); p0 < end; p0 += KN_TILE) {
         const int n_slot = end - p0 < KN_TILE ? end - p0 : KN_TILE,
@@ -590,7 +595,7 @@ static inline void attend_tiles(const struct kn_attend *job)
 
         load_values(&tile, job, p0, n_slot);
         for (int at = 0; rows > ROWS && at < n_slot; at += BAND)
-            load_keys(tile.k + at * job->head_dim, &tile, job, p0 + at, p0 + n_slot);
+            load_keys(tile.k + at * dim, &tile, job, p0 + at, p0 + n_slot);
         for (int r = 0; r < reach; r += ROWS)
             attend_rows(&tile, job, r, reach - r < ROWS ? reach - r : ROWS, p0, rows > ROWS);
     }

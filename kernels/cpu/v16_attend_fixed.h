@@ -46,11 +46,14 @@ struct fixed_scales {
     float d[FIXED_GROUPS][KN_TILE], m[FIXED_GROUPS][KN_TILE];
 };
 
-/* The stack memory of a call: 215 KB, of which head_dim 64 uses 30 KB. */
+/* The stack memory of a call. Large arrays are only as long as head_dim needs, because protected
+ * stacks are touched page by page. */
 struct fixed_tile {
-    _Alignas(64) uint32_t k[FIXED_DIM / 2 * KN_TILE]; /* [pair][slot] */
-    uint32_t v[FIXED_PAIRS * FIXED_DIM];              /* [pair of slots][head_dim] */
-    float k_scale[KN_TILE];                           /* S, or the head's unit */
+    uint32_t *k;                             /* [pair][slot] */
+    uint32_t *v;                             /* [pair of slots][head_dim] */
+    uint32_t (*w)[FIXED_ROWS * FIXED_PAIRS]; /* [group]: [row][pair of slots] */
+    uint8_t *padded;                         /* fewer than KN_TILE units */
+    _Alignas(64) float k_scale[KN_TILE];     /* S, or the head's unit */
     struct fixed_scales v_scale;
     uint32_t v_factor[FIXED_GROUPS][FIXED_PAIRS]; /* d of the first v_seen slots, over v_unit */
     float v_unit[FIXED_GROUPS];
@@ -58,11 +61,9 @@ struct fixed_tile {
     float q_inv[FIXED_SPAN];                /* factor from a query to words */
     uint32_t q[FIXED_ROWS * FIXED_DIM / 2]; /* [row][pair] */
     float p[FIXED_ROWS * KN_TILE];          /* [row][slot]: logits in units of q_scale */
-    uint32_t w[FIXED_GROUPS][FIXED_ROWS * FIXED_PAIRS]; /* [row][pair of slots] */
     /* factor of the old sums after a new maximum */
     float keep[FIXED_ROWS];
     float grow[FIXED_ROWS][2 * FIXED_GROUPS]; /* per group: factor of sums of words; addend */
-    uint8_t padded[KN_TILE * FIXED_UNIT];
     int v_seen; /* last, so that no vector above crosses a line of 64 bytes */
 };
 
@@ -718,10 +719,17 @@ static inline void fixed_span(struct fixed_tile *tile, const struct kn_attend *j
 
 static inline void attend_fixed(const struct kn_attend *job)
 {
-    const int rows = job->n_tok * job->n_group, dim = job->head_dim;
-    struct fixed_tile tile;
+    const int rows = job->n_tok * job->n_group, dim = job->head_dim, n_group = dim / KN_GROUP;
 
-    assert(dim <= FIXED_DIM && dim % KN_GROUP == 0 && job->slot0 % KN_TILE == 0);
+    assert(dim > 0 && dim <= FIXED_DIM && dim % KN_GROUP == 0 && job->slot0 % KN_TILE == 0);
+    v16i k[dim / 2 * KN_TILE / 16], v[FIXED_PAIRS * dim / 16];
+    v16i w[n_group * FIXED_ROWS * FIXED_PAIRS / 16];
+    uint8_t padded[KN_TILE * kn_kv_bytes(KN_KV_Q5, dim)];
+    struct fixed_tile tile;
+    tile.k = (uint32_t *)(void *)k;
+    tile.v = (uint32_t *)(void *)v;
+    tile.w = (void *)w;
+    tile.padded = padded;
     for (int i = 0; kn_kv_centred(job->k_type) && i < KN_TILE; i++)
         tile.k_scale[i] = job->centre->unit;
     clear_sums(job);

@@ -315,7 +315,6 @@ TEST(shares_compete_as_shares)
     int32_t ids[60];
     for (int i = 0; i < 60; i++) ids[i] = 300 + i;
     options_init(&o);
-    o.session.plan.policy = policy_choice("keeper");
     o.session.plan.budget = 64;
     ok(context_open(&c, g, &o.session.plan, o.session.sampling.seed, 1, &err));
     struct policy rules = *c.forward.policy;

@@ -169,8 +169,8 @@ TEST(test_golden)
     int n_budgets = 0;
     assert_non_null(f);
     while (read_line(f, &x[0])) {
-        bool shared = !strcmp(x[0].policy, "shared"), budgets = !strcmp(x[0].policy, "alone");
-        budgets = budgets || shared;
+        const bool shared = !strcmp(x[0].policy, "shared");
+        const bool budgets = shared || !strcmp(x[0].policy, "alone");
         for (int i = 1; i < (budgets ? LAYERS * KV : KV); i++) assert_true(read_line(f, &x[i]));
         if (budgets)
             check_budgets(x, shared);

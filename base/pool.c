@@ -50,9 +50,9 @@
  * caller measures now and then how many cores its jobs get. If they get hardly more than one, it
  * runs jobs alone for a second and measures again. It keeps the better way for some seconds. Where
  * other programs could use all processors, even a short trial with workers costs the caller a part
- * of its share for a second. There it begins alone, and measures after a minute, or when they stop.
- * With each thread more than two the first measurement comes after half of that time, because a
- * wrong beginning would cost more. */
+ * of its share for a second. There it begins alone, and measures when they stop, or after a minute.
+ * Each thread more than two halves the time to the first measurement, because more threads lose
+ * more by waiting. */
 
 #define LINE        64 /* bytes of a cache line, to keep a word that is often written apart */
 #define THREADS_MAX 1024
@@ -273,7 +273,8 @@ static void wait_done(struct pool *p)
     }
 }
 
-/* Whether other programs' threads, too, could use every processor. */
+/* Whether other programs could use all processors: more threads than these run, the caller among
+ * them. */
 static bool all_wanted(void)
 {
     return system_n_running() > sysconf(_SC_NPROCESSORS_ONLN);

@@ -304,7 +304,7 @@ struct kn_matmul {
  * window slot1 is a multiple of KN_TILE or beyond the last token, and bits stay the same if all
  * slots are moved by a multiple of KN_TILE.
  *
- * The result is a partial softmax over the slots of this call, see struct kn_partial:
+ * The result is a partial softmax over the slots of this call (struct kn_partial):
  *   m   = max of the scaled, capped logits   [n_tok][n_group]   (-inf if no slot is visible)
  *   l   = sum of exp(logit - m)              [n_tok][n_group]
  *   acc = sum of exp(logit - m) * value      [n_tok][n_group][head_dim] */
@@ -426,8 +426,7 @@ struct kernels {
     void (*recur)(const struct kn_recur *job);
 };
 
-/* Partial softmaxes of rows (a row is a token's query in one head): the largest logit, sum of
- * e^(logit - m), sum of e^(logit - m) times value. m = -infinity: no slot was visible.
+/* Partial softmaxes of rows, as attention computes them. A row is a token's query in one head.
  *   m, l: [rows]   acc: [rows][head_dim] */
 struct kn_partial {
     float *m, *l, *acc;

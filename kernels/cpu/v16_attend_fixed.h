@@ -52,7 +52,7 @@ struct fixed_tile {
     uint32_t *k;                             /* [pair][slot] */
     uint32_t *v;                             /* [pair of slots][head_dim] */
     uint32_t (*w)[FIXED_ROWS * FIXED_PAIRS]; /* [group]: [row][pair of slots] */
-    uint8_t *padded;                         /* fewer than KN_TILE units */
+    uint8_t *padded;                         /* the units of a tile that is not full */
     _Alignas(64) float k_scale[KN_TILE];     /* S, or the head's unit */
     struct fixed_scales v_scale;
     uint32_t v_factor[FIXED_GROUPS][FIXED_PAIRS]; /* d of the first v_seen slots, over v_unit */

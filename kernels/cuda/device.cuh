@@ -335,8 +335,8 @@ DEVICE void count_release(uint32_t *p, uint32_t n)
     asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(p), "r"(n - 1) : "memory");
 }
 
-/* The same, and an acquire: this thread then sees what others wrote before they counted. Returns the
- * old *p. */
+/* The same, with acquire order: afterwards this thread sees what others wrote before they counted.
+ * Returns the old *p. */
 DEVICE uint32_t count_acquire_release(uint32_t *p, uint32_t n)
 {
     uint32_t x;
@@ -356,8 +356,8 @@ DEVICE uint32_t load_changing(const uint32_t *p)
     return x;
 }
 
-/* Reads after it see what was written before the number was. A fence would also wait for the loads
- * that are in flight. */
+/* Later reads see everything that was written before this number. A fence would also wait for loads
+ * in flight. */
 DEVICE uint32_t load_acquire(const uint32_t *p)
 {
     uint32_t x;

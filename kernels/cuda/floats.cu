@@ -51,9 +51,9 @@ KERNEL_OF(matvec_bf16, struct cuda_floats, CUDA_FLOATS_THREADS, 2, matvec<BF16>)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-/* Tensor cores multiply numbers of 16 bits, so a float becomes a sum of them: beside weights of
- * halves two halves of x / 16 (22 bits of x, down to 2^-21 and up to 2^20), beside bfloat16 two of
- * these (16 bits), and all else, which is routers, three (24 bits). Weights of 16 bits are exact. */
+/* Tensor cores multiply numbers of 16 bits, so a float becomes a sum of them. With f16 weights it is
+ * two halves of x / 16 (22 bits of x, from 2^-21 to 2^20), with bf16 weights two bfloat16 (16 bits),
+ * with f32 weights, which routers have, three (24 bits). Weights of 16 bits are exact. */
 template <int TYPE> struct parts {
     enum { INPUTS = TYPE == F32 ? 3 : 2, WEIGHTS = TYPE == F32 ? 3 : 1 };
 };

@@ -8,8 +8,8 @@
  *   capacity = budget + chunk + reserve     (plan.h)
  *
  * Heads that share a budget share the pool: each gets the slots of its units and an equal part of
- * the free slots. So the room to append is the same for all of them, and
- * depends on their lengths alone: a cache that was saved and loaded has the same room.
+ * the free slots. So the room to append is the same for all of them, and depends on their lengths
+ * alone: a cache that was saved and loaded has the same room.
  *
  * Layers with windows have a separate cache, `windows`, with the same number of positions. It
  * holds exactly the newest units: no policy applies to it. Its first slot has a position that is a

@@ -306,8 +306,10 @@ static void choose_shared(const struct job *j, struct evict_share s)
 
 bool evict_needed(const struct cache *c, const struct evict_rule *rule)
 {
-    const struct evict_share s = evict_share(c, rule);
-    if (c->shape.shared) return s.units > s.keep;
+    if (c->shape.shared) {
+        const struct evict_share s = evict_share(c, rule);
+        return s.units > s.keep;
+    }
     for (int i = 0; i < cache_n_heads(c); i++)
         if (c->kv_heads[i].len > rule->budget) return true;
     return false;

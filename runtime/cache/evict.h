@@ -5,9 +5,9 @@
  * are resolved in favour of the lower head, then of the older unit, so that a run repeats.
  * Survivors keep their order: slot order is position order.
  *
- * Heads that share the slots (cache.h) share the budget: their units compete. A
- * safeguard for heads with low scores: each head keeps its own best units, up to floor_pct of a
- * budget, before the others compete (kvpress). No head gets more than `head_budget_max`.
+ * Heads that share the slots (cache.h) share the budget: their units compete. A safeguard for heads
+ * with low scores: each head keeps its own best units, up to floor_pct of a budget, before the
+ * others compete (kvpress). No head gets more than `head_budget_max`.
  *
  * Retaining heads do not know a unit's age, but running text needs its newest units. With a recency
  * N, the unit of the a-th newest token competes with at least

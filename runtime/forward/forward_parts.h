@@ -135,8 +135,8 @@ struct layer_step {
 /* attend.c: appends a chunk's units to the cache and computes the attention of its queries.
  *
  * Few tokens attend to parts of the slots in parallel; many tokens attend in blocks of
- * ATTEND_TOKENS, each to one part after the other. Retaining heads score the chunk in
- * the same parallel job, since both read the projections and are independent.
+ * ATTEND_TOKENS, each to one part after the other. Retaining heads score the chunk in the same
+ * parallel job, since both read the projections and are independent.
  *
  * attend_plan takes the memory of partial softmaxes; `longest`: the capacity of the largest head.
  * attend_run finishes q and k of f->qkv (norms), packs k and v after the units of every head, and

@@ -498,7 +498,7 @@ TEST(test_softcap)
     check_shape(&s);
 }
 
-static struct kn_partial in(const struct partial *p)
+static struct kn_partial sums_of(const struct partial *p)
 {
     return (struct kn_partial){p->m, p->l, p->acc};
 }
@@ -516,10 +516,10 @@ TEST(test_merged_parts)
 
         for (int i = 128; i < 300; i += 128) {
             struct partial p = run(*isa, &u, 0, 1, i, i + 128 < 300 ? i + 128 : 300);
-            kn_attend_add(kn_table(*isa), in(&sum), in(&p), GROUP, DIM);
+            kn_attend_add(kn_table(*isa), sums_of(&sum), sums_of(&p), GROUP, DIM);
         }
-        kn_attend_finish(parts, in(&sum), NULL, GROUP, DIM);
-        kn_attend_finish(whole, in(&all), NULL, GROUP, DIM);
+        kn_attend_finish(parts, sums_of(&sum), NULL, GROUP, DIM);
+        kn_attend_finish(whole, sums_of(&all), NULL, GROUP, DIM);
         for (int i = 0; i < GROUP * DIM; i++)
             assert_near((double)parts[i], (double)whole[i], 4e-6, "three parts");
     }
